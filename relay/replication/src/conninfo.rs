@@ -87,9 +87,9 @@ impl ConnInfo {
         self.open_session(application_name, |socket, config| async move {
             let binding = channel_binding(&socket);
             let mut framed = Framed::new(socket);
-            let pid = login(&mut framed, &config, binding).await?;
-            let mut session = Replication::new(framed, pid);
-            session.pin_search_path().await?;
+            let accepted = login(&mut framed, &config, binding).await?;
+            let mut session = Replication::new(framed, accepted.pid);
+            session.begin(accepted.server_version.as_deref()).await?;
             Ok(session)
         })
         .await

@@ -60,11 +60,12 @@ async fn talk(says: &[u8], piece: usize, starts_at_login: bool) {
     }
     let mut config = Config::new();
     config.host("db").user("relay").password(PASSWORD).dbname("shop");
-    let pid = match login(&mut framed, &config, None).await {
-        Ok(pid) => pid,
+    let accepted = match login(&mut framed, &config, None).await {
+        Ok(accepted) => accepted,
         Err(error) => return assert!(may_show_it || !error.to_string().contains(PASSWORD), "{error}"),
     };
-    let mut session = Replication::new(framed, pid);
+    let mut session = Replication::new(framed, accepted.pid);
+    let _ = session.begin(accepted.server_version.as_deref()).await;
     let _ = session.identify_system().await;
     let _ = session.set("wal_sender_timeout", "1000").await;
     let _ = session.create_slot("outbox").await;

@@ -16,6 +16,7 @@
 //! |---|---|---|
 //! | `conninfo`, `options`, `sslmode` | connection strings | no |
 //! | `search_path` | the schemas in which a session looks names up | no |
+//! | `time_limits` | the limits that a session lifts | no |
 //! | `dial`, `login`, `channel_binding` | from a host to a session | yes |
 //! | `peer` | the server at the other end | no |
 //! | `replication` | commands | yes |
@@ -54,6 +55,7 @@ mod search_path;
 mod server_error;
 mod sslmode;
 mod stream;
+mod time_limits;
 
 pub use client_socket::Socket;
 
@@ -69,4 +71,5 @@ pub use self::{
     search_path::PIN_SEARCH_PATH,
     server_error::ServerError,
     stream::ReplicationStream,
+    time_limits::time_limits,
 };

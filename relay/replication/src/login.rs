@@ -24,12 +24,21 @@ pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire for S {}
 
-/// Logs in. Returns the server process's id, the `pid` of `pg_stat_activity`.
+/// What the server says of a session that it accepts.
+#[derive(Debug, Default)]
+pub(crate) struct Accepted {
+    /// The server process's id, the `pid` of `pg_stat_activity`.
+    pub(crate) pid: i32,
+    /// The version as the server reports it, such as `17.2`.
+    pub(crate) server_version: Option<String>,
+}
+
+/// Logs in.
 pub(crate) async fn login<S: Wire>(
     link: &mut Framed<S>,
     config: &Config,
     binding: Option<Vec<u8>>,
-) -> Result<i32, ConnectCause> {
+) -> Result<Accepted, ConnectCause> {
     let parameters = [
         ("client_encoding", Some("UTF8")), // names in the stream are converted to it
         ("replication", Some("database")), // logical decoding
@@ -41,11 +50,14 @@ pub(crate) async fn login<S: Wire>(
     let parameters = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
     frontend::startup_message(parameters, link.outgoing())?;
     authenticate(link, config, binding).await?;
-    let mut pid = 0;
+    let mut accepted = Accepted::default();
     let mut read_only = false;
     loop {
         match receive(link).await? {
-            Message::BackendKeyData(body) => pid = body.process_id(),
+            Message::BackendKeyData(body) => accepted.pid = body.process_id(),
+            Message::ParameterStatus(body) if body.name()? == "server_version" => {
+                accepted.server_version = Some(body.value()?.to_owned());
+            }
             Message::ParameterStatus(body) => {
                 // PostgreSQL 14 and newer report this setting for clients that ask for a read-write server.
                 let reason = matches!(body.name()?, "in_hot_standby" | "default_transaction_read_only");
@@ -58,7 +70,7 @@ pub(crate) async fn login<S: Wire>(
     if read_only && config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite {
         return Err(ConnectCause::ReadOnly);
     }
-    Ok(pid)
+    Ok(accepted)
 }
 
 async fn authenticate<S: Wire>(

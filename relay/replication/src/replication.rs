@@ -19,6 +19,7 @@ use crate::{
     search_path::PIN_SEARCH_PATH,
     server_error::ServerError,
     stream::ReplicationStream,
+    time_limits::time_limits,
 };
 
 /// A session that takes replication commands
@@ -48,13 +49,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
         Self { framed, pid }
     }
 
-    /// Makes the session look names up among PostgreSQL's own objects alone. Connecting includes this.
-    pub(crate) async fn pin_search_path(&mut self) -> Result<(), ConnectCause> {
-        self.command(PIN_SEARCH_PATH).await.map(drop).map_err(|error| match error {
-            ReplError::Command(error) => ConnectCause::Server(error),
-            ReplError::Io(error) => error.into(),
-            other => ConnectCause::Login(other.to_string()),
-        })
+    /// Makes the session look names up among PostgreSQL's own objects alone, and lifts its time limits. Connecting
+    /// includes this.
+    pub(crate) async fn begin(&mut self, server_version: Option<&str>) -> Result<(), ConnectCause> {
+        self.command(PIN_SEARCH_PATH).await.map_err(connect_cause)?;
+        for limit in time_limits(server_version) {
+            match self.set(limit, "0").await {
+                Err(ReplError::Command(refusal)) if !refusal.ends_the_session() => {
+                    tracing::debug!(%refusal, "the session keeps its {limit}");
+                }
+                lifted => lifted.map_err(connect_cause)?,
+            }
+        }
+        Ok(())
     }
 
     /// Id of the server process. `pg_blocking_pids` of it lists the sessions that [`create_slot`](Self::create_slot)
@@ -168,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Replication<S> {
                     Message::ReadyForQuery(_) => return answer,
                     _ => return Err(ReplError::Protocol("a message that answers no command")),
                 },
-                Err(ReplError::Command(refusal)) if refusal.severity == "ERROR" => {
+                Err(ReplError::Command(refusal)) if !refusal.ends_the_session() => {
                     answer = Err(ReplError::Command(refusal));
                 }
                 Err(error) => return Err(error),
@@ -207,4 +214,13 @@ fn row(body: &DataRowBody) -> Result<Row, ReplError> {
 
 fn parse(message: &mut BytesMut) -> Result<Message, ReplError> {
     Message::parse(message).ok().flatten().ok_or(ReplError::Protocol("a message that cannot be read"))
+}
+
+/// Translates an error of a session's first statements.
+fn connect_cause(error: ReplError) -> ConnectCause {
+    match error {
+        ReplError::Command(error) => ConnectCause::Server(error),
+        ReplError::Io(error) => error.into(),
+        other => ConnectCause::Login(other.to_string()),
+    }
 }

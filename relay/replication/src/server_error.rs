@@ -31,6 +31,11 @@ impl ServerError {
         going.contains(&self.sqlstate) || self.sqlstate.code().starts_with("08")
     }
 
+    /// Whether the server ends the session with the error (`FATAL`, `PANIC`).
+    pub fn ends_the_session(&self) -> bool {
+        self.severity != "ERROR"
+    }
+
     /// Whether the error may go away by itself (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
     pub fn is_transient(&self) -> bool {
         match self.sqlstate.code() {
@@ -101,7 +106,9 @@ impl ServerError {
 impl From<&DbError> for ServerError {
     fn from(error: &DbError) -> Self {
         Self {
-            severity: error.severity().to_owned(),
+            severity: error
+                .parsed_severity()
+                .map_or_else(|| error.severity().to_owned(), |never_translated| never_translated.to_string()),
             sqlstate: error.code().clone(),
             message: error.message().to_owned(),
             detail: error.detail().map(str::to_owned),

@@ -69,6 +69,31 @@ async fn every_password_method_lets_in_with_the_password_and_refuses_without() {
 }
 
 #[tokio::test]
+async fn no_session_keeps_a_time_limit_of_its_role() {
+    let postgres = Postgres::private().start().await;
+    let db = postgres.empty_database().await;
+    // An administrator may take the functions and views of PostgreSQL itself from everybody.
+    let role = "CREATE ROLE hurried LOGIN REPLICATION;
+        REVOKE EXECUTE ON FUNCTION set_config(text, text, boolean) FROM PUBLIC; REVOKE SELECT ON pg_settings FROM PUBLIC;
+        DO $$ DECLARE a_limit text; BEGIN
+            FOR a_limit IN SELECT name FROM pg_settings
+                WHERE name IN ('statement_timeout', 'idle_session_timeout', 'transaction_timeout')
+            LOOP EXECUTE format('ALTER ROLE hurried SET %I = ''1s''', a_limit); END LOOP;
+        END $$";
+    db.batch_execute(role).await.unwrap();
+    let database: ConnInfo = db.url_as("hurried").parse().unwrap();
+    let (client, connection, _) = postgres::connect(&database, "suite").await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut replication = database.connect_replication("suite").await.unwrap();
+    client.batch_execute("BEGIN; SELECT pg_sleep(2.5); COMMIT").await.unwrap();
+    replication.identify_system().await.unwrap(); // it was idle meanwhile
+    db.batch_execute("SELECT pg_sleep(2.5)").await.unwrap();
+    client.batch_execute("SELECT").await.unwrap(); // it was idle, too
+    assert!(!postgres.log().contains("unrecognized configuration parameter"), "{}", postgres.log());
+    connection.abort();
+}
+
+#[tokio::test]
 async fn refusals_keep_their_sqlstate() {
     let db = Postgres::shared().await.empty_database().await;
     let missing = db.url().replace(db.name(), "no_such_database");

@@ -27,12 +27,19 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
         Some("42501") => (
             Kind::NotPermitted,
             format!("{database} does not permit the connection"),
-            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role".to_owned(),
+            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role; if the server names another right: what \
+             needs it is a setting of the role, of the database or in options=, or a login trigger"
+                .to_owned(),
         ),
         Some("53300" | "53400") => {
-            let hint = "raise max_connections or max_wal_senders".to_owned();
+            let hint = "raise what the server names: max_connections, max_wal_senders, or a CONNECTION LIMIT".to_owned();
             (Kind::Database, format!("{database} has no connection left"), hint)
         }
+        Some(_) if !error.is_transient() => (
+            Kind::Database,
+            format!("{database} does not begin the session"),
+            "the server says why; it may be a setting of the role, of the database or in options=, or a login trigger".to_owned(),
+        ),
         _ => (
             Kind::Database,
             format!("cannot connect to {database}"),

@@ -11,7 +11,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use pg_replication::{ConnInfo, ConnectCause, ConnectError, PIN_SEARCH_PATH, Peer, Socket, channel_binding};
+use pg_replication::{
+    ConnInfo, ConnectCause, ConnectError, PIN_SEARCH_PATH, Peer, ServerError, Socket, channel_binding, time_limits,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     select,
@@ -29,12 +31,8 @@ use crate::error::chain;
 /// and the rest of its row is less than a tenth of a MiB.
 const LARGEST_ROW: usize = 130 << 20;
 
-/// Lifts the limit on transactions (PostgreSQL 17 and newer) that the role or database sets for applications: each kind
-/// of session limits its own statements.
-const NO_TRANSACTION_TIMEOUT: &str =
-    "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
-
-/// Opens a session whose search path contains only PostgreSQL's own objects.
+/// Opens a session whose search path contains only PostgreSQL's own objects, and which has no time limit of the role's
+/// or the database's settings.
 ///
 /// Returns the client, a future that drives the connection, and the host. The future must be polled while the client is
 /// used; it ends when the client is dropped or the connection breaks.
@@ -51,8 +49,9 @@ pub async fn connect(
             let socket = Bounded::new(socket, LARGEST_ROW);
             #[expect(clippy::disallowed_methods, reason = "this is the one place: the search path is pinned below")]
             let (client, mut connection) = config.connect_raw(socket, Established).await.map_err(connect_cause)?;
+            let version = connection.parameter("server_version").map(str::to_owned);
             select! {
-                begun = begin(&client) => begun.map_err(connect_cause)?,
+                begun = begin(&client, version.as_deref()) => begun.map_err(connect_cause)?,
                 ended = &mut connection => {
                     ended.map_err(connect_cause)?;
                     return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
@@ -70,12 +69,22 @@ pub async fn connect(
     Ok((client, connection, peer))
 }
 
-async fn begin(client: &Client) -> Result<(), tokio_postgres::Error> {
+async fn begin(client: &Client, server_version: Option<&str>) -> Result<(), tokio_postgres::Error> {
     client.batch_execute(PIN_SEARCH_PATH).await?;
-    if let Err(error) = client.batch_execute(NO_TRANSACTION_TIMEOUT).await {
-        debug!(target: "relay", error = chain(&error), "transactions last as long as the role's settings say");
+    for limit in time_limits(server_version) {
+        match client.batch_execute(&format!("SET {limit} = 0")).await {
+            Err(error) if is_refusal(&error) => {
+                debug!(target: "relay", error = chain(&error), "the session keeps its {limit}");
+            }
+            lifted => lifted?,
+        }
     }
     Ok(())
+}
+
+/// Whether the server has refused a statement, and not ended the session.
+fn is_refusal(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| !ServerError::from(error).ends_the_session())
 }
 
 /// Translates a failed connection of tokio-postgres.

@@ -246,7 +246,7 @@ async fn connect(config: &Config) -> Result<Connected, RunError> {
         postgres::connect(&server, &config.application_name).await.map_err(|error| connect_error(error, database))?;
     let mut connection = JoinSet::new();
     connection.spawn(driver);
-    for comfort in [sql::NOTICE_A_LOST_RELAY, sql::OWN_SETTINGS, sql::NOTICE_A_DEAD_RELAY] {
+    for comfort in [sql::NOTICE_A_LOST_RELAY, sql::WAIT_FOR_NO_STANDBY, sql::NOTICE_A_DEAD_RELAY] {
         waiting::for_comfort(&client, comfort).await;
     }
     // A relay that is frozen in the middle of a pass must not delay vacuum for longer than a standby's takeover takes.

@@ -28,13 +28,9 @@ pub(super) async fn connect(config: &Config, server: &ConnInfo, client: &Client)
         }
         debug!(target: "relay", error = chain(&error), "the server keeps its own wal_sender_timeout");
     }
-    // The role's time limits are meant for ordinary statements. Creating a slot waits for locks of all older
-    // transactions, and a whole large transaction is streamed within one statement.
-    for timeout in ["lock_timeout", "statement_timeout", "transaction_timeout"] {
-        if let Err(error) = replication.set(timeout, "0").await {
-            // transaction_timeout is new in PostgreSQL 17.
-            debug!(target: "relay", error = chain(&error), "the server does not know the timeout");
-        }
+    // Creating a slot waits for locks of all older transactions.
+    if let Err(error) = replication.set("lock_timeout", "0").await {
+        debug!(target: "relay", error = chain(&error), "the session keeps its lock_timeout");
     }
     check_client(&mut replication).await;
     Ok(replication)

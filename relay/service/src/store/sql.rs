@@ -148,14 +148,9 @@ pub(crate) const NOTICE_A_LOST_RELAY: &str = "SET tcp_keepalives_idle = '5s'; SE
 /// (<https://www.postgresql.org/docs/current/runtime-config-connection.html>).
 pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interval = '500ms'";
 
-/// Overrides settings of the role and the database. Verdicts wait for no standby, because a standby that is away would
-/// stop all of them, and a verdict lost by a failover only repeats its event; an idle relay's session is not ended.
-/// A time limit is meant for applications: one too short for a batch of verdicts would end each attempt to write it.
-pub(crate) const OWN_SETTINGS: &str =
-    "SELECT pg_catalog.set_config(name, CASE name WHEN 'synchronous_commit' THEN 'local' ELSE '0' END, false)
-     FROM pg_catalog.pg_settings
-     WHERE name IN ('idle_session_timeout', 'statement_timeout')
-        OR name = 'synchronous_commit' AND setting <> 'off'";
+/// Makes verdicts wait for no standby, because a standby that is away would stop all of them, and a verdict lost by a
+/// failover only repeats its event.
+pub(crate) const WAIT_FOR_NO_STANDBY: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'local', false) WHERE pg_catalog.current_setting('synchronous_commit') <> 'off'";
 
 /// Limits how long the session may be idle in a transaction; afterwards the server ends the session.
 pub(crate) fn bound_idle_transactions(limit: Duration) -> String {

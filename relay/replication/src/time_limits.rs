@@ -8,9 +8,10 @@
 /// revoke. `transaction_timeout` came with PostgreSQL 17
 /// (<https://www.postgresql.org/docs/17/release-17.html>), and an older server would log an error about it.
 pub fn time_limits(server_version: Option<&str>) -> &'static [&'static str] {
-    const LIMITS: &[&str] = &["statement_timeout", "idle_session_timeout", "transaction_timeout"];
+    const SINCE_14: &[&str] = &["statement_timeout", "idle_session_timeout"];
+    const SINCE_17: &[&str] = &["statement_timeout", "idle_session_timeout", "transaction_timeout"];
     let major = server_version.and_then(|version| version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
-    if major.is_some_and(|major: u32| major >= 17) { LIMITS } else { &LIMITS[..2] }
+    if major.is_some_and(|major: u32| major >= 17) { SINCE_17 } else { SINCE_14 }
 }
 
 #[cfg(test)]

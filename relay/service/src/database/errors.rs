@@ -27,8 +27,8 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
         Some("42501") => (
             Kind::NotPermitted,
             format!("{database} does not permit the connection"),
-            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role; if the server names another right: what \
-             needs it is a setting of the role, of the database or in options=, or a login trigger"
+            "as the database's owner: GRANT CONNECT ON DATABASE … TO the relay's role; if the server names another right: \
+             what needs it is a setting of the role, of the database or in options=, or a login trigger"
                 .to_owned(),
         ),
         Some("53300" | "53400") => {
@@ -38,7 +38,8 @@ pub fn connect_error(error: ConnectError, database: &Address<ConnInfo>) -> RunEr
         Some(_) if !error.is_transient() => (
             Kind::Database,
             format!("{database} does not begin the session"),
-            "the server says why; it may be a setting of the role, of the database or in options=, or a login trigger".to_owned(),
+            "the server says why; it may be a setting of the role, of the database or in options=, or a login trigger"
+                .to_owned(),
         ),
         _ => (
             Kind::Database,

@@ -150,7 +150,9 @@ pub(crate) const NOTICE_A_DEAD_RELAY: &str = "SET client_connection_check_interv
 
 /// Makes verdicts wait for no standby, because a standby that is away would stop all of them, and a verdict lost by a
 /// failover only repeats its event.
-pub(crate) const WAIT_FOR_NO_STANDBY: &str = "SELECT pg_catalog.set_config('synchronous_commit', 'local', false) WHERE pg_catalog.current_setting('synchronous_commit') <> 'off'";
+pub(crate) const WAIT_FOR_NO_STANDBY: &str = "
+    SELECT pg_catalog.set_config('synchronous_commit', 'local', false)
+    WHERE pg_catalog.current_setting('synchronous_commit') <> 'off'";
 
 /// Limits how long the session may be idle in a transaction; afterwards the server ends the session.
 pub(crate) fn bound_idle_transactions(limit: Duration) -> String {

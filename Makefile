@@ -28,11 +28,6 @@ CARGO_TARGET_DIR ?= target
 override CARGO_TARGET_DIR := $(if $(filter /%,$(CARGO_TARGET_DIR)),$(CARGO_TARGET_DIR),$(CURDIR)/$(CARGO_TARGET_DIR))
 export CARGO_TARGET_DIR
 
-# A test waits for servers a third of its time: three at once for two cores.
-ifndef RUST_TEST_THREADS
-export RUST_TEST_THREADS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
-endif
-
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 

@@ -43,7 +43,9 @@ pub enum Shutdown {
 }
 
 impl Postgres {
-    /// The server that all tests of this process share. It is started by the first of them.
+    /// The server that all tests of this process share. It is started by the first of them. Making a slot waits for
+    /// every older transaction of the server, so one that may take [`SOON`](crate::SOON) on a busy machine is for a
+    /// [private](Self::private) server.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<Postgres> = OnceCell::const_new();
         // Nothing here has to survive a crash, so it need not wait for disks.

@@ -2,14 +2,17 @@
 //!
 //! With a million rows: `EVENTS=1000000 make test T=data::transaction`
 
-use harness::{SOON, Stack, eventually};
+use harness::{Postgres, RabbitMq, SOON, Stack, eventually};
 
 use super::{assert_memory_was_bounded, count, ledger, size, wait_until_none_is_pending};
 
 #[tokio::test]
 async fn small_transactions_go_on_before_during_and_after_a_huge_one() {
     let events = size("EVENTS", 200_000);
-    let stack = Stack::new().await;
+    // Slots of other tests would wait for the huge transaction, longer than those tests do.
+    let postgres = Postgres::private().set("fsync", "off"); // it does not crash here
+    let (postgres, rabbitmq) = tokio::join!(postgres.start(), RabbitMq::shared());
+    let stack = Stack::on(&postgres, rabbitmq).await;
     let consumer = stack.consumer_with("#").without_bodies().start().await;
     let relay = stack.relay().start().await;
 

@@ -4,7 +4,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::{cmp::Reverse, collections::HashSet, sync::Arc, time::Instant};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Instant,
+};
 
 use uuid::Uuid;
 
@@ -13,6 +18,9 @@ use crate::{
     faults::{self, Fault},
     interface::{Event, IdHash, Status, Verdict},
 };
+
+/// A message without an answer: its number, where it goes, and its event.
+type Unanswered = (u64, DestinationHash, Arc<Event>);
 
 /// Why the relay connects anew: these messages were not answered.
 #[derive(Clone, Debug)]
@@ -68,27 +76,24 @@ impl Dispatch {
         std::mem::take(&mut self.split_off)
     }
 
-    /// Finds destinations that have left messages unanswered through all looks while others wait. The relay then
-    /// connects anew: events in flight leave again, and no attempt counts. `is_full`: no more events may leave on the
-    /// main channel.
+    /// Finds destinations that have left messages unanswered through all looks while others wait, and do not merely
+    /// answer slowly. The relay then connects anew: events in flight leave again, and no attempt counts. `is_full`: no
+    /// more events may leave on the main channel.
     pub(crate) fn finds_silence(&mut self, is_full: bool, now: Instant) -> Option<Silence> {
         let look = self.silences.look(self.availability.published(), self.on_main_channel(), now)?;
         if faults::is_on(Fault::SilenceUnheard) {
             return None;
         }
-        let mut unanswered: Vec<_> = self
-            .tracked
-            .iter()
-            .filter(|(id, tracked)| {
-                tracked.state == State::InFlight && tracked.number <= look.silent && !self.silences.is_trial(id)
-            })
-            .filter_map(|(_, tracked)| Some((tracked.number, tracked.event.clone()?)))
-            .collect();
-        unanswered.sort_unstable_by_key(|(number, _)| *number);
-        let (first, event) = unanswered.first().cloned()?;
-        let destination = |event: &Arc<Event>| self.availability.destination(event);
-        let destinations: HashSet<DestinationHash, IdHash> =
-            unanswered.iter().map(|(_, event)| destination(event)).collect();
+        let mut unanswered = self.unanswered_up_to(look.waiting);
+        let mut firsts = HashMap::default();
+        for (number, destination, _) in &unanswered {
+            firsts.entry(*destination).or_insert(*number);
+        }
+        self.silences.note_firsts(firsts);
+        let earliest = unanswered.first().map(|(number, ..)| *number);
+        unanswered.retain(|(number, destination, _)| *number <= look.silent && self.silences.is_stuck(*destination));
+        let (first, _, event) = unanswered.first().cloned()?;
+        let destinations = destinations_of(&unanswered);
         let is_full = is_full || self.suspects.is_one_alone();
         let others_wait = destinations.len() > 1
             || self.budget.is_crowded()
@@ -97,14 +102,17 @@ impl Dispatch {
         if !others_wait && first > look.long.min(confirmed) {
             return None;
         }
+        // The broker has not come to it yet, behind a slow destination.
+        if first > confirmed && earliest < Some(first) {
+            return None;
+        }
         // If a later message was confirmed, only messages before it are silent by themselves; later ones merely stand
         // behind them.
         if first < confirmed {
             let last = if others_wait { confirmed } else { look.long };
-            unanswered.retain(|(number, _)| *number <= last);
+            unanswered.retain(|(number, ..)| *number <= last);
         }
-        let destinations: HashSet<DestinationHash, IdHash> =
-            unanswered.iter().map(|(_, event)| destination(event)).collect();
+        let destinations = destinations_of(&unanswered);
         let silence = Silence { event, events: unanswered.len(), destinations: destinations.len() };
         self.silences.found(destinations, now);
         self.suspects.interrupted();
@@ -220,6 +228,22 @@ impl Dispatch {
         self.split_off.verdicts.push(put_off);
     }
 
+    /// Messages on the main channel up to this number that have no answer, in the order in which they left.
+    fn unanswered_up_to(&self, number: u64) -> Vec<Unanswered> {
+        let is_one = |tracked: &Tracked| tracked.state == State::InFlight && tracked.number <= number;
+        let mut unanswered: Vec<_> = self
+            .tracked
+            .iter()
+            .filter(|(id, tracked)| is_one(tracked) && !self.silences.is_trial(id))
+            .filter_map(|(_, tracked)| {
+                let event = tracked.event.clone()?;
+                Some((tracked.number, self.availability.destination(&event), event))
+            })
+            .collect();
+        unanswered.sort_unstable_by_key(|(number, ..)| *number);
+        unanswered
+    }
+
     /// Whether an event of another destination waits: in flight since message number `waiting` or before, or ready
     /// although no more events may leave.
     fn others_wait(&self, destinations: &HashSet<DestinationHash, IdHash>, waiting: u64, is_full: bool) -> bool {
@@ -235,4 +259,8 @@ impl Dispatch {
             })
         })
     }
+}
+
+fn destinations_of(unanswered: &[Unanswered]) -> HashSet<DestinationHash, IdHash> {
+    unanswered.iter().map(|(_, destination, _)| *destination).collect()
 }

@@ -9,6 +9,9 @@
 //!       any answer but a late nack ──▶ as any other ◀── one event at a time, on a side channel
 //! ```
 //!
+//! A slow queue is not silent: the destination's first unanswered message must have been its first for
+//! [`WAITING_LOOKS`].
+//!
 //! Looks are counted instead of time, since a process that was stopped for a while has looked only once.
 
 use std::{
@@ -29,7 +32,8 @@ const LOOKS: usize = 4;
 const MOST_LOOKS: usize = 16;
 /// After this many looks without another silence, [`LOOKS`] suffice again: five minutes at one look a second.
 const CALM: u32 = 300;
-/// An event of another destination counts as waiting after this many looks without an answer.
+/// An event of another destination counts as waiting after this many looks without an answer, and a destination as
+/// stuck after this many at which the same message was its first without one.
 const WAITING_LOOKS: usize = 2;
 /// Looks through which a message must be unanswered while later ones are confirmed, before its destination counts as
 /// silent although nobody waits. At one look a second that is half a minute, as for a connection without any confirm.
@@ -48,6 +52,8 @@ pub(crate) struct Silences {
     look_at: Option<Instant>,
     /// The highest number of a message at each of the latest looks, oldest first.
     published: VecDeque<u64>,
+    /// Of each destination at the latest look, if it had left a message unanswered for [`WAITING_LOOKS`].
+    firsts: HashMap<DestinationHash, First, IdHash>,
     /// The silent destinations, each with the moment at which its silence was found.
     since: HashMap<DestinationHash, Instant, IdHash>,
     /// Unanswered messages on side channels.
@@ -58,12 +64,22 @@ pub(crate) struct Silences {
     side_channels: usize,
 }
 
-crate::marked!(Silences { looks, look_at, published as Message, since, trials, found_at, side_channels } not { pause });
+crate::marked!(Silences { looks, look_at, published as Message, firsts, since, trials, found_at, side_channels } not { pause });
+
+/// The first unanswered message of a destination.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    number: u64,
+    /// At how many earlier looks in a row it was the first.
+    looks: usize,
+}
+
+crate::marked!(First { number as Message, looks });
 
 /// The result of a look, by the numbers of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    /// An unanswered message up to this number has waited through all looks.
+    /// An unanswered message up to this number has waited through all looks; 0: there have not been that many.
     pub(super) silent: u64,
     /// An unanswered message up to this number has waited through [`WAITING_LOOKS`].
     pub(super) waiting: u64,
@@ -89,6 +105,7 @@ impl Silences {
             looks: LOOKS,
             look_at: None,
             published: VecDeque::new(),
+            firsts: HashMap::default(),
             since: HashMap::default(),
             trials: Vec::new(),
             found_at: None,
@@ -96,8 +113,8 @@ impl Silences {
         }
     }
 
-    /// Takes a look if one is due; `None`: it is not, or no message can have waited through all looks. `published`: the
-    /// highest number so far; `on_main`: unanswered messages on the main channel.
+    /// Takes a look if one is due; `None`: it is not, or no message can have waited through [`WAITING_LOOKS`].
+    /// `published`: the highest number so far; `on_main`: unanswered messages on the main channel.
     pub(super) fn look(&mut self, published: u64, on_main: usize, now: Instant) -> Option<Look> {
         if on_main == 0 {
             self.rest();
@@ -116,13 +133,31 @@ impl Silences {
         }
         self.published.push_back(published);
         let ago = |looks: usize| self.published.iter().rev().nth(looks).copied();
-        Some(Look { silent: ago(self.looks)?, waiting: ago(WAITING_LOOKS)?, long: ago(LONG_LOOKS).unwrap_or(0) })
+        let [silent, long] = [self.looks, LONG_LOOKS].map(|looks| ago(looks).unwrap_or(0));
+        Some(Look { silent, waiting: ago(WAITING_LOOKS)?, long })
+    }
+
+    /// Notes the first unanswered message of each destination that has one up to [`Look::waiting`]; of the others
+    /// nothing is remembered.
+    pub(super) fn note_firsts(&mut self, firsts: HashMap<DestinationHash, u64, IdHash>) {
+        let before = std::mem::take(&mut self.firsts);
+        let with_looks = |(destination, number)| {
+            let earlier = before.get(&destination).filter(|earlier| earlier.number == number);
+            (destination, First { number, looks: earlier.map_or(0, |earlier| earlier.looks + 1) })
+        };
+        self.firsts = firsts.into_iter().map(with_looks).collect();
+    }
+
+    /// Whether the destination's first unanswered message has been its first for [`WAITING_LOOKS`].
+    pub(super) fn is_stuck(&self, destination: DestinationHash) -> bool {
+        self.firsts.get(&destination).is_some_and(|first| first.looks >= WAITING_LOOKS)
     }
 
     /// Forgets the looks, since nothing is in flight on the main channel, or nothing may leave.
     pub(crate) fn rest(&mut self) {
         self.look_at = None;
         self.published.clear();
+        self.firsts.clear();
     }
 
     /// When the next look is due; `None`: no messages are being watched.

@@ -132,6 +132,21 @@ fn nothing_is_done_about_silence_while_nobody_waits() {
 }
 
 #[test]
+fn a_destination_that_answers_slowly_is_not_silent_until_it_stops() {
+    let mut driver = Driver::new(Ordering::Strict);
+    let slow: Vec<i64> = (0..30).map(|_| driver.admit(SILENT, None)).collect();
+    driver.admit(OTHER, None);
+    driver.publish();
+    let (answered, left) = slow.split_at(20);
+    for seq in answered {
+        assert!(driver.look(2, false).is_none(), "before the answer to {seq}");
+        driver.answer(*seq, Outcome::Delivered);
+    }
+    let found = driver.look(3, false).unwrap();
+    assert_eq!((found.event.seq, found.events), (left[0], left.len() + 1), "the other has no answer, too");
+}
+
+#[test]
 fn a_message_without_an_answer_for_half_a_minute_while_others_are_confirmed_is_found_although_nobody_waits() {
     let mut driver = Driver::new(Ordering::Strict);
     let silent = driver.admit(SILENT, None);

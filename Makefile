@@ -28,7 +28,7 @@ CARGO_TARGET_DIR ?= target
 override CARGO_TARGET_DIR := $(if $(filter /%,$(CARGO_TARGET_DIR)),$(CARGO_TARGET_DIR),$(CURDIR)/$(CARGO_TARGET_DIR))
 export CARGO_TARGET_DIR
 
-# A test waits for servers a third of its time: three at once for two processors.
+# With two tests at once on two processors, both are idle a quarter of the time: three at once.
 ifndef RUST_TEST_THREADS
 export RUST_TEST_THREADS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 endif

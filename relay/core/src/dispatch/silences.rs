@@ -64,7 +64,9 @@ pub(crate) struct Silences {
     side_channels: usize,
 }
 
-crate::marked!(Silences { looks, look_at, published as Message, firsts, since, trials, found_at, side_channels } not { pause });
+crate::marked!(Silences {
+    looks, look_at, published as Message, firsts, since, trials, found_at, side_channels,
+} not { pause });
 
 /// The first unanswered message of a destination.
 #[derive(Clone, Copy, Debug)]

@@ -69,6 +69,11 @@ impl Flow {
         self.sum(|line| line.count(direction).held.load(Ordering::Relaxed))
     }
 
+    /// How many questions clients have asked, where each waits for the answer to the one before.
+    pub fn questions(&self) -> u64 {
+        self.sum(|line| line.questions.load(Ordering::Relaxed))
+    }
+
     /// How many connections are open.
     pub fn open(&self) -> usize {
         self.lines(&self.state.borrow()).filter(|line| !line.ended.load(Ordering::Relaxed)).count()

@@ -29,6 +29,9 @@ pub(super) struct Line {
     beginning: Mutex<Vec<u8>>,
     from_client: Count,
     from_server: Count,
+    /// How often the client has spoken first or after the server.
+    pub(super) questions: AtomicU64,
+    client_speaks: AtomicBool,
     pub(super) cut: AtomicBool,
     pub(super) stranded: AtomicBool,
     pub(super) ended: AtomicBool,
@@ -58,6 +61,9 @@ impl Line {
     }
 
     fn listen(&self, bytes: &[u8]) {
+        if !bytes.is_empty() && !self.client_speaks.swap(true, Ordering::Relaxed) {
+            self.questions.fetch_add(1, Ordering::Relaxed);
+        }
         let mut beginning = self.beginning.lock().expect("no panic while locked");
         let room = BEGINNING_BYTES - beginning.len();
         beginning.extend(bytes.iter().take(room));
@@ -139,6 +145,8 @@ impl Pipe<'_> {
                 }
                 said.extend_from_slice(bytes);
                 said.drain(..said.len().saturating_sub(remembers));
+            } else if !bytes.is_empty() {
+                self.line.client_speaks.store(false, Ordering::Relaxed);
             }
             if !self.pass(bytes, &to).await {
                 // That side broke. Its own direction will tell, as soon as it may.

@@ -51,6 +51,17 @@ async fn wait_for(what: &str, expected: u64, seen: impl Fn() -> u64) {
 }
 
 #[tokio::test]
+async fn it_counts_the_questions_of_clients_that_wait_for_each_answer() {
+    let proxy = proxy().await;
+    let mut one = client(&proxy, "one").await;
+    let _two = client(&proxy, "two").await;
+    for text in ["more", "and more"] {
+        ask(&mut one, text).await.unwrap();
+    }
+    assert_eq!((proxy.saying("one").questions(), proxy.questions()), (3, 4));
+}
+
+#[tokio::test]
 async fn it_forwards_any_amount_both_ways_and_counts() {
     let proxy = proxy().await;
     let (mut from, mut to) = client(&proxy, "hello").await.into_split();

@@ -9,8 +9,9 @@
 //!       any answer but a late nack ──▶ as any other ◀── one event at a time, on a side channel
 //! ```
 //!
-//! A slow queue is not silent: the destination's first unanswered message must have been its first for
-//! [`WAITING_LOOKS`].
+//! A slow queue is not silent if it catches up, as after a memory alarm. The destination's first unanswered message must
+//! have been its first for [`WAITING_LOOKS`], or it must have answered less than half of what it had within [`LOOKS`]:
+//! such a queue slows all others down to its own pace.
 //!
 //! Looks are counted instead of time, since a process that was stopped for a while has looked only once.
 
@@ -68,15 +69,49 @@ crate::marked!(Silences {
     looks, look_at, published as Message, firsts, since, trials, found_at, side_channels,
 } not { pause });
 
-/// The first unanswered message of a destination.
+/// The first unanswered message of a destination, and how far the destination comes.
 #[derive(Clone, Copy, Debug)]
 struct First {
     number: u64,
     /// At how many earlier looks in a row it was the first.
     looks: usize,
+    stretch: Stretch,
+    /// Whether the destination answered less than half of the last whole stretch.
+    crawls: bool,
 }
 
-crate::marked!(First { number as Message, looks });
+crate::marked!(First { number as Message, looks, stretch, crawls });
+
+/// What a destination is to answer within [`LOOKS`]. Its messages are not counted: their numbers are taken to be spread
+/// evenly among all.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// The first unanswered message when the stretch began.
+    first: u64,
+    /// The last message that had left by then.
+    last: u64,
+    /// Looks since then.
+    age: usize,
+}
+
+crate::marked!(Stretch { first as Message, last as Message, age });
+
+impl First {
+    fn new(number: u64, published: u64) -> Self {
+        Self { number, looks: 0, stretch: Stretch { first: number, last: published, age: 0 }, crawls: false }
+    }
+
+    /// The first unanswered message at the next look.
+    fn next(self, number: u64, published: u64) -> Self {
+        let looks = if number == self.number { self.looks + 1 } else { 0 };
+        let Stretch { first, last, age } = self.stretch;
+        if age + 1 < LOOKS {
+            return Self { number, looks, stretch: Stretch { first, last, age: age + 1 }, crawls: self.crawls };
+        }
+        let crawls = 2 * number.saturating_sub(first) < last + 1 - first;
+        Self { looks, crawls, ..Self::new(number, published) }
+    }
+}
 
 /// The result of a look, by the numbers of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,16 +178,20 @@ impl Silences {
     /// nothing is remembered.
     pub(super) fn note_firsts(&mut self, firsts: HashMap<DestinationHash, u64, IdHash>) {
         let before = std::mem::take(&mut self.firsts);
-        let with_looks = |(destination, number)| {
-            let earlier = before.get(&destination).filter(|earlier| earlier.number == number);
-            (destination, First { number, looks: earlier.map_or(0, |earlier| earlier.looks + 1) })
+        let published = self.published.back().copied().unwrap_or(0);
+        let now = |(destination, number)| {
+            let earlier = before.get(&destination);
+            let first =
+                earlier.map_or_else(|| First::new(number, published), |earlier| earlier.next(number, published));
+            (destination, first)
         };
-        self.firsts = firsts.into_iter().map(with_looks).collect();
+        self.firsts = firsts.into_iter().map(now).collect();
     }
 
-    /// Whether the destination's first unanswered message has been its first for [`WAITING_LOOKS`].
+    /// Whether the destination's first unanswered message has been its first for [`WAITING_LOOKS`], or the destination
+    /// crawls.
     pub(super) fn is_stuck(&self, destination: DestinationHash) -> bool {
-        self.firsts.get(&destination).is_some_and(|first| first.looks >= WAITING_LOOKS)
+        self.firsts.get(&destination).is_some_and(|first| first.looks >= WAITING_LOOKS || first.crawls)
     }
 
     /// Forgets the looks, since nothing is in flight on the main channel, or nothing may leave.

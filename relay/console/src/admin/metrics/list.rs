@@ -35,7 +35,7 @@ pub static METRICS: &[Metric] = &[
     },
     count("outbox_events_sent", "Events whose row was set to SENT.", |seen| seen.view.figures.counts.sent),
     count("outbox_events_failed", "Events whose row was set to FAILED.", |seen| seen.view.figures.counts.failed),
-    count("outbox_events_retried", "Failed attempts that were written back, to be tried again.", |seen| {
+    count("outbox_events_retried", "Events written back as PENDING: after a failed attempt, or put off.", |seen| {
         seen.view.figures.counts.retried
     }),
     time(

@@ -132,18 +132,34 @@ fn nothing_is_done_about_silence_while_nobody_waits() {
 }
 
 #[test]
-fn a_destination_that_answers_slowly_is_not_silent_until_it_stops() {
+fn a_destination_that_catches_up_slowly_is_not_silent_until_it_stops() {
     let mut driver = Driver::new(Ordering::Strict);
-    let slow: Vec<i64> = (0..30).map(|_| driver.admit(SILENT, None)).collect();
+    let slow: Vec<i64> = (0..48).map(|_| driver.admit(SILENT, None)).collect();
     driver.admit(OTHER, None);
     driver.publish();
-    let (answered, left) = slow.split_at(20);
-    for seq in answered {
-        assert!(driver.look(2, false).is_none(), "before the answer to {seq}");
-        driver.answer(*seq, Outcome::Delivered);
+    let (answered, left) = slow.split_at(42);
+    for answered in answered.chunks(6) {
+        assert!(driver.look(1, false).is_none(), "before the answers to {answered:?}");
+        for seq in answered {
+            driver.answer(*seq, Outcome::Delivered);
+        }
     }
-    let found = driver.look(3, false).unwrap();
+    let found = driver.look(4, false).unwrap();
     assert_eq!((found.event.seq, found.events), (left[0], left.len() + 1), "the other has no answer, too");
+}
+
+#[test]
+fn a_destination_that_answers_less_than_half_of_what_it_has_is_silent_if_others_wait() {
+    let mut driver = Driver::new(Ordering::Strict);
+    let slow: Vec<i64> = (0..48).map(|_| driver.admit(SILENT, None)).collect();
+    driver.admit(OTHER, None);
+    driver.publish();
+    let took = slow.chunks(3).position(|answered| {
+        let found = driver.look(1, false);
+        answered.iter().filter(|_| found.is_none()).for_each(|seq| drop(driver.answer(*seq, Outcome::Delivered)));
+        found.is_some()
+    });
+    assert!(took.is_some_and(|took| (5..=8).contains(&took)), "{took:?}");
 }
 
 #[test]

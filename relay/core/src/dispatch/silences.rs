@@ -9,9 +9,9 @@
 //!       any answer but a late nack ──▶ as any other ◀── one event at a time, on a side channel
 //! ```
 //!
-//! A slow queue is not silent if it catches up, as after a memory alarm. The destination's first unanswered message must
-//! have been its first for [`WAITING_LOOKS`], or it must have answered less than half of what it had within [`LOOKS`]:
-//! such a queue slows all others down to its own pace.
+//! A slow queue is not silent if it catches up, as after a memory alarm. The destination's first unanswered message
+//! must have been its first for [`WAITING_LOOKS`], or it must have answered less than half of what it had within
+//! [`LOOKS`]: such a queue slows all others down to its own pace.
 //!
 //! Looks are counted instead of time, since a process that was stopped for a while has looked only once.
 

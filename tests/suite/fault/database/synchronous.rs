@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use harness::{Connection, Postgres, RabbitMq, Relay, RelayBuilder, Stack};
+use harness::{Connection, Database, Postgres, RabbitMq, Relay, RelayBuilder, SOON, Stack, eventually};
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::{Load, check, emit, lost_sessions, number, relay, relay_role, run, wait_until};
@@ -20,11 +19,31 @@ fn waiting(url: &str) -> String {
 }
 
 /// Whom commits wait for from now on.
-async fn commits_wait_for(db: &Client, standby: &str) {
+async fn commits_wait_for(db: &Database, standby: &str) {
     run(db, &format!("ALTER SYSTEM SET synchronous_standby_names = '{standby}'")).await;
     run(db, "SELECT pg_reload_conf()").await;
-    // Sessions learn of it when the checkpointer has.
     wait_until(db, "the setting is read", &format!("current_setting('synchronous_standby_names') = '{standby}'")).await;
+    // Commits wait only once the checkpointer has read it, too, which no view shows.
+    if standby == "nobody" {
+        eventually("commits wait", SOON, async || a_commit_waits(db).await).await;
+    }
+}
+
+/// Has a commit wait for its standby, and ends its wait. An error is that it did not wait.
+async fn a_commit_waits(db: &Database) -> Result<(), &'static str> {
+    let client = Connection::open(&waiting(db.url())).await;
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let emit = "SELECT pg_logical_emit_message(true, 'a commit', '')";
+    let commit = tokio::spawn(async move { client.batch_execute(emit).await });
+    let waits = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND wait_event = 'SyncRep'");
+    let waiting = eventually("a commit waits or has ended", SOON, async || match number(db, &waits).await {
+        0 if !commit.is_finished() => Err("neither"),
+        waiting => Ok(waiting),
+    })
+    .await;
+    run(db, &format!("SELECT pg_cancel_backend({pid})")).await;
+    commit.await.unwrap().unwrap();
+    if waiting == 1 { Ok(()) } else { Err("the commit has ended") }
 }
 
 /// A user of the broker's that can be taken away.
